@@ -165,6 +165,10 @@ type Options struct {
 	// they have. Default 30000-32767.
 	NodePorts utilnet.PortRange
 
+	// KubernetesNodePort is the node port of the service kubernetes, one of NodePorts, which it gets
+	// at the start unless it has a type other than ClusterIP. Default: none.
+	KubernetesNodePort int
+
 	// EventTTL is the time after its last write at which an event is deleted. Negative means never.
 	// Default 1 hour.
 	EventTTL time.Duration
@@ -220,6 +224,11 @@ type Options struct {
 	// way have ended, and reject new requests with 429 and Retry-After, except those for /healthz,
 	// /livez, /readyz and /metrics. Default: new connections are refused.
 	ShutdownRetryAfter bool
+
+	// ShutdownWatchGrace is the time over which the server, when it stops, ends watches one after
+	// another, at least 200 in a second, so that not all clients list and watch at another server at
+	// the same time. Default: they end at once.
+	ShutdownWatchGrace time.Duration
 }
 
 // Validate returns an error for options that are out of range or contradict each other. Start

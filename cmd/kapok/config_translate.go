@@ -40,7 +40,7 @@ var ofAPIServer = []struct {
 var always = map[string]string{
 	"allow-privileged": "true", "storage-backend": "etcd3", "enable-garbage-collector": "true", "watch-cache": "true",
 	"service-account-lookup": "true", "endpoint-reconciler-type": "lease", "storage-media-type": "*", "logging-format": "text",
-	"secure-port": "*", "bind-address": "*", "etcd-servers": "*", "v": "*",
+	"permit-address-sharing": "*", "secure-port": "*", "bind-address": "*", "etcd-servers": "*", "v": "*",
 }
 
 // translate sets the flags of kapok up. The error is that of a value that is invalid.

@@ -92,7 +92,7 @@ may contain more flags, separated by spaces.`,
 	runtimeConfigFlag(f, &o.RuntimeConfig)
 	f.BoolVar(&o.V1beta1CRDs, "crd-v1beta1", false, "also serve CustomResourceDefinitions as apiextensions.k8s.io/v1beta1")
 	serviceFlag(f, &o.ServiceAddresses, "10.0.0.0/24")
-	nodePortsFlag(f, &o.NodePorts)
+	nodePortFlags(f, o)
 	eventFlag(f, &o.EventTTL)
 	addressFlags(f, o)
 	requestFlags(f, &o.Requests)
@@ -156,7 +156,7 @@ func (s *apiServer) serve(ctx context.Context) error {
 	started()
 	opts.Logger.Info("ready", "address", server.Address())
 	defer context.AfterFunc(ctx, func() {
-		patience, cancel := context.WithTimeout(context.Background(), opts.ShutdownDelay+parting)
+		patience, cancel := context.WithTimeout(context.Background(), opts.ShutdownDelay+opts.ShutdownWatchGrace+parting)
 		defer cancel()
 		_ = server.Shutdown(patience) // Wait returns its error
 	})()

@@ -189,7 +189,7 @@ func (u *up) flags(c *cobra.Command) (titles []string) {
 		runtimeConfigFlag(f, &o.RuntimeConfig)
 		releaseFlags(f, &o.EmulatedVersion, &o.FeatureGates)
 		serviceFlag(f, &o.ServiceAddresses, "10.96.0.0/12")
-		nodePortsFlag(f, &o.NodePorts)
+		nodePortFlags(f, o)
 		eventFlag(f, &o.EventTTL)
 		f.DurationVar(&o.NamespaceGrace, "namespace-grace", 5*time.Second, "delay before the objects of a terminating namespace are deleted, so that kubectl delete -f still finds them if the file contains both the namespace and the objects")
 		addAggregation(f, &o.Aggregation)

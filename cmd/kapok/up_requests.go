@@ -31,6 +31,7 @@ func eventFlag(f *pflag.FlagSet, to *time.Duration) {
 // shutdownFlags adds the flags for a shutdown, named as kube-apiserver's.
 func shutdownFlags(f *pflag.FlagSet, o *kapok.Options) {
 	f.BoolVar(&o.ShutdownRetryAfter, "shutdown-send-retry-after", false, "while a server that is to stop completes requests, accept connections and reject new requests with 429 and Retry-After, instead of refusing connections")
+	f.DurationVar(&o.ShutdownWatchGrace, "shutdown-watch-termination-grace-period", 0, "time over which a server that is to stop ends watches one after another, at least 200 in a second; 0: all at once")
 	f.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", 0, "time for which a server that is to stop serves requests as before, while /readyz fails, so that load balancers stop sending requests")
 }
 

@@ -20,15 +20,15 @@ func TestRequestFlags(t *testing.T) {
 		t.Errorf("defaults: %+v, events %v, ports %s", r, o.EventTTL, o.NodePorts)
 	}
 	u, _ = upFlags(t, "--request-timeout=90s", "--min-request-timeout=300", "--strict-transport-security-directives=max-age=1,preload", "--cors-allowed-origins=//a$",
-		"--goaway-chance=0.01", "--event-ttl=0", "--shutdown-delay-duration=5s", "--shutdown-send-retry-after", "--service-node-port-range=8000-8009", "--external-hostname=a", "--advertise-address=10.1.2.3",
+		"--goaway-chance=0.01", "--event-ttl=0", "--shutdown-delay-duration=5s", "--shutdown-send-retry-after", "--shutdown-watch-termination-grace-period=6s", "--kubernetes-service-node-port=8003", "--permit-port-sharing", "--service-node-port-range=8000-8009", "--external-hostname=a", "--advertise-address=10.1.2.3",
 		"--tls-sni-cert-key=a.crt,a.key", "--tls-sni-cert-key=b.crt,b.key:*.b.com,b.com", "--disable-http2-serving", "--http2-max-streams-per-connection=7", "--tls-curve-preferences=29,23")
 	want := kapok.RequestOptions{Timeout: 90 * time.Second, MinWatch: 5 * time.Minute, TransportSecurity: []string{"max-age=1", "preload"}, AllowedOrigins: []string{"//a$"}, GoawayChance: 0.01}
-	if o := u.options; !reflect.DeepEqual(o.Requests, want) || o.EventTTL >= 0 || o.ShutdownDelay != 5*time.Second || !o.ShutdownRetryAfter ||
+	if o := u.options; !reflect.DeepEqual(o.Requests, want) || o.EventTTL >= 0 || o.ShutdownDelay != 5*time.Second || !o.ShutdownRetryAfter || o.ShutdownWatchGrace != 6*time.Second || o.KubernetesNodePort != 8003 ||
 		o.NodePorts != (utilnet.PortRange{Base: 8000, Size: 10}) || o.ExternalHost != "a" || o.AdvertiseAddress.String() != "10.1.2.3" {
 		t.Errorf("%+v", o)
 	}
 	named := []kapok.NamedCertificate{{CertFile: "a.crt", KeyFile: "a.key"}, {CertFile: "b.crt", KeyFile: "b.key", Names: []string{"*.b.com", "b.com"}}}
-	if o := u.options.Serving; !reflect.DeepEqual(o.Named, named) || !o.NoHTTP2 || o.MaxStreams != 7 || !slices.Equal(o.CurvePreferences, []int{29, 23}) {
+	if o := u.options.Serving; !reflect.DeepEqual(o.Named, named) || !o.NoHTTP2 || !o.SharePort || o.MaxStreams != 7 || !slices.Equal(o.CurvePreferences, []int{29, 23}) {
 		t.Errorf("%+v", o)
 	}
 	texts := (*namedCertificates)(&named).GetSlice()
@@ -49,6 +49,8 @@ func TestRequestFlagErrors(t *testing.T) {
 		"--min-request-timeout=9223372036854775807":            "is not an integer, or too large",
 		"--event-ttl=-1s":                                      "--event-ttl: \"-1s\" must not be negative",
 		"--shutdown-delay-duration=-1s":                        "--shutdown-delay-duration is -1s: it cannot be negative",
+		"--shutdown-watch-termination-grace-period=-1s":        "--shutdown-watch-termination-grace-period is -1s: it cannot be negative",
+		"--kubernetes-service-node-port=80":                    "--kubernetes-service-node-port is 80: want 0, or one of the node ports 30000-32767",
 		"--goaway-chance=0.5":                                  "--goaway-chance is 0.5: want a number from 0 to 0.02",
 		"--strict-transport-security-directives=max-age=never": "--strict-transport-security-directives has \"max-age=never\"",
 		"--cors-allowed-origins=example.com":                   "--cors-allowed-origins has \"example.com\"",

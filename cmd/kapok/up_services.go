@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/kapok-dev/kapok"
+
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -15,10 +17,11 @@ func serviceFlag(f *pflag.FlagSet, to *netip.Prefix, standard string) {
 	f.Var((*prefix)(to), "service-cluster-ip-range", "CIDR of the cluster IPs of services; has an effect only when the store is created; with --node process, by default 127.96.0.0/12")
 }
 
-// nodePortsFlag is the flag for the node ports of services, named as kube-apiserver's.
-func nodePortsFlag(f *pflag.FlagSet, to *utilnet.PortRange) {
-	*to = utilnet.PortRange{Base: 30000, Size: 2768}
-	f.Var((*portRange)(to), "service-node-port-range", "first and last node port of services")
+// nodePortFlags adds the flags for node ports of services, named as kube-apiserver's.
+func nodePortFlags(f *pflag.FlagSet, o *kapok.Options) {
+	o.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
+	f.Var((*portRange)(&o.NodePorts), "service-node-port-range", "first and last node port of services")
+	f.IntVar(&o.KubernetesNodePort, "kubernetes-service-node-port", 0, "node port of the service kubernetes; 0: none")
 }
 
 // portRange is a flag for a range of ports, as FIRST-LAST.

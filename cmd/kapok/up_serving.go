@@ -18,6 +18,7 @@ func servingFlags(f *pflag.FlagSet, o *kapok.ServingOptions) {
 	f.StringVar(&o.MinVersion, "tls-min-version", "VersionTLS12", "VersionTLS12 or VersionTLS13")
 	f.StringSliceVar(&o.CipherSuites, "tls-cipher-suites", nil, "names of the cipher suites for TLS 1.2 (default ECDHE with AES-GCM or ChaCha20-Poly1305)")
 	f.IntSliceVar(&o.CurvePreferences, "tls-curve-preferences", nil, "numbers of the key exchanges of TLS that are allowed, such as 23 (P-256), 29 (X25519) and 4588 (X25519MLKEM768), in any order (default: those of Go)")
+	f.BoolVar(&o.SharePort, "permit-port-sharing", false, "let other processes of this user listen on the same port (SO_REUSEPORT)")
 	f.BoolVar(&o.NoHTTP2, "disable-http2-serving", false, "serve only HTTP/1.1")
 	f.IntVar(&o.MaxStreams, "http2-max-streams-per-connection", 0, "maximum number of concurrent requests of one HTTP/2 connection; 0 means 100")
 }

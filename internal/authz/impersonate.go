@@ -27,8 +27,8 @@ import (
 // There are several modes (KEP-5284): constrained ones, which permit single kinds of requests, and
 // then the original one, which permits all. The first mode that allows the impersonation decides,
 // and its verb is returned as the constraint, for the audit log. If none does, the error is that of
-// the first mode that applies.
-func Impersonate(ctx context.Context, by Authorizer, sender *authn.User, h http.Header, request func() *Attributes) (u *authn.User, constraint string, err error) {
+// the first mode that applies. Without constrained, there is only the original mode.
+func Impersonate(ctx context.Context, by Authorizer, sender *authn.User, h http.Header, constrained bool, request func() *Attributes) (u *authn.User, constraint string, err error) {
 	wanted, err := impersonated(h)
 	if err != nil {
 		return nil, "", err
@@ -40,7 +40,7 @@ func Impersonate(ctx context.Context, by Authorizer, sender *authn.User, h http.
 	what.User = sender
 	var refusal error
 	for _, m := range modes {
-		if !m.applies(sender, wanted) {
+		if !constrained && m.name != "" || !m.applies(sender, wanted) {
 			continue
 		}
 		u, err := m.impersonate(ctx, by, &what, wanted)

@@ -125,7 +125,7 @@ func TestConstrainedImpersonation(t *testing.T) {
 				sender = &authn.User{Name: "eve"}
 			}
 			by := &grants{allowed: strings.Split(tc.allowed, ", "), err: tc.err}
-			got, _, err := authz.Impersonate(t.Context(), by, sender, tc.header, func() *authz.Attributes {
+			got, _, err := authz.Impersonate(t.Context(), by, sender, tc.header, true, func() *authz.Attributes {
 				return &authz.Attributes{Verb: "list", ResourceRequest: true, APIVersion: "v1", Resource: "pods"}
 			})
 			if tc.want == nil {
@@ -145,6 +145,29 @@ func TestConstrainedImpersonation(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlainImpersonation checks that without constrained modes only the original one permits an
+// impersonation.
+func TestPlainImpersonation(t *testing.T) {
+	for allowed, want := range map[string]string{
+		"impersonate-on:user-info:list /pods , impersonate:user-info authentication.k8s.io/users bob": `users "bob" is forbidden: User "eve" cannot impersonate resource "users"`,
+		"impersonate /users bob": "",
+	} {
+		by := &grants{allowed: strings.Split(allowed, ", ")}
+		u, constraint, err := authz.Impersonate(t.Context(), by, &authn.User{Name: "eve"}, http.Header{"Impersonate-User": {"bob"}}, false, func() *authz.Attributes {
+			return &authz.Attributes{Verb: "list", ResourceRequest: true, APIVersion: "v1", Resource: "pods"}
+		})
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, %v, want %s", allowed, u, err, want)
+		case want == "" && (err != nil || u.Name != "bob" || constraint != ""):
+			t.Errorf("%s: %v, %q, %v", allowed, u, constraint, err)
+		}
+		if asked := strings.Join(by.asked, ", "); asked != "impersonate /users bob" {
+			t.Errorf("asked %q", asked)
+		}
 	}
 }
 
@@ -194,7 +217,7 @@ func TestImpersonation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := authz.Impersonate(t.Context(), authz.Basic{}, sender, r.Header, func() *authz.Attributes {
+			got, _, err := authz.Impersonate(t.Context(), authz.Basic{}, sender, r.Header, true, func() *authz.Attributes {
 				return &authz.Attributes{Verb: "get", Path: "/api"}
 			})
 			if tc.want == nil {

@@ -61,7 +61,7 @@ func (c *call) permitConnection(to *resource.Connection) error {
 			return apierrors.NewBadRequest("a log cannot be read over an upgraded connection: send the request without the header Upgrade")
 		}
 		return routable(c.r, append([]string{"text/plain"}, mediaTypes[:]...))
-	case to.Upgrades && c.info.Verb != "create":
+	case to.Upgrades && c.info.Verb != "create" && !c.h.opts.UpgradesByGet:
 		// A WebSocket is opened by GET, but permission to read must not be enough to run a program.
 		return c.permitCreate()
 	}

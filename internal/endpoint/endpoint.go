@@ -107,6 +107,14 @@ type Options struct {
 	Ailments func() []string
 	// Requests configure timeouts, and headers of all responses. They must be valid.
 	Requests RequestOptions
+	// PlainImpersonation permits impersonation by the verb impersonate only, as before KEP-5284.
+	PlainImpersonation bool
+	// UpgradesByGet lets a client open a WebSocket to a pod that may get the subresource, as before
+	// Kubernetes 1.35. Default: it must be permitted to create it.
+	UpgradesByGet bool
+	// WatchGrace is the time over which EndWatches spreads the ends of watches. Default: they end at
+	// once.
+	WatchGrace time.Duration
 	// MaxBody limits the body of a request, in bytes. Default 3 MiB.
 	MaxBody int64
 	// RequestMemory limits the estimated memory of all large requests together, in bytes. Default:
@@ -145,6 +153,7 @@ type Handler struct {
 	ending  chan struct{} // closed by EndWatches
 	endOnce sync.Once
 	retired atomic.Bool // by Retire
+	partings
 }
 
 // New returns a Handler.
@@ -186,10 +195,13 @@ func New(opts Options) *Handler {
 // as before.
 func (h *Handler) Retire() { h.retired.Store(true) }
 
-// EndWatches ends all watches, present and future. Call it before draining the HTTP server, which
-// waits for all requests.
+// EndWatches ends all watches, within the WatchGrace of the options, and rejects later ones. Call
+// it before draining the HTTP server, which waits for all requests.
 func (h *Handler) EndWatches() {
-	h.endOnce.Do(func() { close(h.ending) })
+	h.endOnce.Do(func() {
+		h.spread(h.opts.WatchGrace)
+		close(h.ending)
+	})
 }
 
 func (h *Handler) isEnding() bool {
@@ -324,7 +336,7 @@ func (c *call) identify() error {
 	c.h.metrics.access.identified(c.user.Name, begun)
 	sender := c.user
 	c.audit()
-	wanted, constraint, err := authz.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, c.attributes)
+	wanted, constraint, err := authz.Impersonate(c.r.Context(), c.h.opts.Authorizer, sender, c.r.Header, !c.h.opts.PlainImpersonation, c.attributes)
 	if err != nil {
 		return err
 	}

@@ -132,6 +132,8 @@ func (s *stream) serve() {
 	c := s.c
 	leave := c.h.metrics.watching(c)
 	defer leave()
+	c.h.watching.Add(1)
+	defer c.h.watching.Add(-1)
 	s.told = c.h.metrics.events.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
 	s.sizes = c.h.metrics.eventSizes.WithLabelValues(c.info.Group, c.info.Version, c.info.Resource)
 	s.begin()
@@ -147,6 +149,7 @@ func (s *stream) serve() {
 	for ctx.Err() == nil {
 		select {
 		case <-c.h.ending:
+			c.h.await(ctx)
 			return
 		default:
 		}

@@ -33,8 +33,8 @@ func TestCheck(t *testing.T) {
 		{37, map[string]bool{NodeDeclaredFeatures: false}, "feature gate NodeDeclaredFeatures=false is not possible: Kubernetes 1.37 has locked it to true"},
 		{36, map[string]bool{NodeDeclaredFeatures: false, HPAScaleToZero: true}, ""},
 		{34, map[string]bool{NodeDeclaredFeatures: true}, `feature gate "NodeDeclaredFeatures" does not exist in Kubernetes 1.34`},
-		{34, map[string]bool{"StrictIPCIDRValidation": false}, ""},
-		{34, map[string]bool{"StrictIPCIDRValidation": true}, "it is always false here, the default of Kubernetes 1.34"},
+		{34, map[string]bool{"StorageCapacityScoring": false}, ""},
+		{34, map[string]bool{"StorageCapacityScoring": true}, "it is always false here, the default of Kubernetes 1.34"},
 	} {
 		switch err := (Settings{tc.release, tc.set}).Check(); {
 		case tc.err == "" && err != nil:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/emulation"
 	"github.com/kapok-dev/kapok/internal/gates"
+	"github.com/kapok-dev/kapok/internal/kinds/devices"
 	"github.com/kapok-dev/kapok/internal/kinds/kind"
 	"github.com/kapok-dev/kapok/internal/kinds/policies"
 	"github.com/kapok-dev/kapok/internal/resource"
@@ -40,8 +41,17 @@ func Emulate(definitions []*resource.Definition, s gates.Settings) {
 			withoutGeneration(d)
 		case d.GroupResource() == driversResource && !s.Enabled(gates.CSIServiceAccountTokenSecrets):
 			d.Strategy.Warnings = nil // all are about a field of the feature
-		case d.Group == admissionGroup && !s.Enabled(gates.ManifestBasedAdmission):
-			d.Strategy.Warnings = policies.WarnOfReservedName(d.Strategy.Warnings)
+		case d.GroupResource() == rangesResource && !s.Enabled(gates.ServiceCIDRStatusFieldWiping):
+			withStatus(d)
+		case d.GroupResource() == claimsResource && !s.Enabled(gates.DRAStatusAuthorization):
+			d.Strategy.Permit = devices.PermitAdminAccess
+		case d.Group == admissionGroup:
+			if !s.Enabled(gates.WebhooksExcludeReviews) && strings.HasSuffix(d.Plural, "webhookconfigurations") {
+				d.Strategy.Warnings = nil // all are about the feature
+			}
+			if !s.Enabled(gates.ManifestBasedAdmission) {
+				d.Strategy.Warnings = policies.WarnOfReservedName(d.Strategy.Warnings)
+			}
 		}
 	}
 }
@@ -144,6 +154,21 @@ func withoutGeneration(d *resource.Definition) {
 		update(obj, old)
 		kind.Keep(obj, old, "metadata", "generation")
 	}
+}
+
+// withStatus lets writes of the main resource of a kind set the status.
+func withStatus(d *resource.Definition) {
+	create, update := d.Strategy.PrepareCreate, d.Strategy.PrepareUpdate
+	keeping := func(obj resource.Tree, prepare func()) {
+		sent := resource.Tree{}
+		kind.Keep(sent, obj, "status")
+		prepare()
+		delete(obj, "status")
+		kind.Keep(obj, sent, "status")
+	}
+	d.Strategy.PrepareCreate = func(obj resource.Tree) { keeping(obj, func() { create(obj) }) }
+	d.Strategy.PrepareUpdate = func(obj, old resource.Tree) { keeping(obj, func() { update(obj, old) }) }
+	eachVersion(d, func(v *resource.Version) { v.ResetFields = nil })
 }
 
 // eachVersion replaces the versions of a definition by copies that change has changed.

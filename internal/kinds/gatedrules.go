@@ -6,13 +6,17 @@ import (
 	"strings"
 
 	"github.com/kapok-dev/kapok/internal/gates"
+	"github.com/kapok-dev/kapok/internal/kinds/batch"
 	"github.com/kapok-dev/kapok/internal/kinds/kind"
 	"github.com/kapok-dev/kapok/internal/kinds/policies"
 	"github.com/kapok-dev/kapok/internal/resource"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -27,6 +31,8 @@ var (
 	ingressesResource   = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}
 	claimsResource      = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
 	templatesResource   = schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}
+	jobsResource        = schema.GroupResource{Group: "batch", Resource: "jobs"}
+	rangesResource      = schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}
 	autoscalersResource = schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}
 )
 
@@ -41,6 +47,9 @@ func rulesOf(d *resource.Definition, s gates.Settings) []rule {
 		if !s.Enabled(gates.EnvFiles) {
 			rules = append(rules, withoutEnvFiles(pods))
 		}
+		if !s.Enabled(gates.SELinuxMount) {
+			rules = append(rules, withoutMountedLabels(pods))
+		}
 	}
 	if path, ok := map[schema.GroupResource][]string{claimsResource: {"spec"}, templatesResource: {"spec", "spec"}}[d.GroupResource()]; ok && !s.Enabled(gates.DRAConsumableCapacity) {
 		rules = append(rules, withoutDistinct(path))
@@ -53,6 +62,15 @@ func rulesOf(d *resource.Definition, s gates.Settings) []rule {
 	}
 	if d.GroupResource() == podsResource && !s.Enabled(gates.InPlacePodLevelResources) {
 		rules = append(rules, withoutPodResize)
+	}
+	if d.GroupResource() == podsResource && !s.Enabled(gates.InPlaceInitContainers) {
+		rules = append(rules, withoutInitResize)
+	}
+	if f := (batch.TemplateFeatures{Scheduling: s.Enabled(gates.MutableSchedulingOfJobs), Resources: s.Enabled(gates.MutablePodResourcesOfJobs)}); d.GroupResource() == jobsResource && (!f.Scheduling || !f.Resources) {
+		rules = append(rules, withTemplateFeatures(f))
+	}
+	if !s.Enabled(gates.StrictIPCIDRValidation) {
+		rules = append(rules, withSloppyAddresses)
 	}
 	if d.GroupResource() == autoscalersResource && !s.Enabled(gates.HPAScaleToZero) {
 		rules = append(rules, withoutScaleToZero)
@@ -73,6 +91,71 @@ func withoutEnvFiles(path []string) rule {
 		}
 		return errs
 	}
+}
+
+// withoutMountedLabels returns the rule for pod specs at a path that volumes get their SELinux
+// labels recursively, unless the old pod spec names a policy.
+func withoutMountedLabels(path []string) rule {
+	path = append(path[:len(path):len(path)], "securityContext", "seLinuxChangePolicy")
+	at := field.NewPath(path[0], path[1:]...)
+	return func(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+		policy := kind.Text(obj, path...)
+		if subresource != "" || policy == "" || policy == string(corev1.SELinuxChangePolicyRecursive) || kind.Text(old, path...) != "" {
+			return errs
+		}
+		errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Field == at.String() && e.Type == field.ErrorTypeNotSupported })
+		return append(errs, field.NotSupported(at, corev1.PodSELinuxChangePolicy(policy), []corev1.PodSELinuxChangePolicy{corev1.SELinuxChangePolicyRecursive}))
+	}
+}
+
+// withSloppyAddresses allows addresses with leading zeros and of IPv4 in IPv6, and CIDRs with more
+// than their prefix, where kube-apiserver has allowed them always. Cluster IPs of services stay
+// strict.
+func withSloppyAddresses(errs field.ErrorList, _, _ resource.Tree, _ string) field.ErrorList {
+	onlyStrict := func(e *field.Error, validate func(at *field.Path, value string, strict bool, old []string) field.ErrorList) bool {
+		value, _ := e.BadValue.(string)
+		if len(validate(nil, value, false, nil)) > 0 {
+			return false
+		}
+		return slices.ContainsFunc(validate(nil, value, true, nil), func(strict *field.Error) bool { return strict.Detail == e.Detail })
+	}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		return e.Type == field.ErrorTypeInvalid && !strings.HasPrefix(e.Field, "spec.clusterIPs[") &&
+			(onlyStrict(e, validation.IsValidIPForLegacyField) || onlyStrict(e, validation.IsValidCIDRForLegacyField))
+	})
+}
+
+// withTemplateFeatures returns the rule for templates of jobs with some features.
+func withTemplateFeatures(f batch.TemplateFeatures) rule {
+	return func(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+		if old == nil || subresource != "" {
+			return errs
+		}
+		return f.Revalidate(errs, kind.Decoded[batchv1.Job](obj), kind.Decoded[batchv1.Job](old))
+	}
+}
+
+// withoutInitResize forbids to resize init containers that are no sidecars.
+func withoutInitResize(errs field.ErrorList, obj, old resource.Tree, subresource string) field.ErrorList {
+	if subresource != "resize" {
+		return errs
+	}
+	spec := field.NewPath("spec")
+	now, before := kind.Decoded[corev1.Pod](obj).Spec.InitContainers, kind.Decoded[corev1.Pod](old).Spec.InitContainers
+	if len(now) != len(before) {
+		return errs // which is an error anyway
+	}
+	for i, c := range now {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		at := spec.Child("initContainers").Index(i).String()
+		errs = slices.DeleteFunc(errs, func(e *field.Error) bool { return strings.HasPrefix(e.Field, at) })
+		if !equality.Semantic.DeepEqual(c, before[i]) {
+			errs = append(errs, field.Forbidden(spec, "resources for non-sidecar init containers are immutable"))
+		}
+	}
+	return errs
 }
 
 // withoutReservedNames allows names that are otherwise reserved for objects from files.

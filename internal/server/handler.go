@@ -202,28 +202,31 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 	}
 	started.done(fairStep, fairFilterStep, unfairStep, fairConfigStep)
 	in.Handler = endpoint.New(endpoint.Options{
-		Limiter:        limiter,
-		RequestMemory:  p.options.Fairness.MaxRequestMemory,
-		Store:          store,
-		Aggregated:     others,
-		Connector:      nodes,
-		GroupByGroup:   p.options.GroupByGroupDiscovery,
-		Authenticator:  p.authenticator,
-		Authorizer:     access,
-		OpenAPI:        endpoint.OpenAPI(registry, others, p.options.gates().Release.String()),
-		Debug:          p.options.Debug,
-		Flags:          p.options.shownFlags(),
-		NoStatus:       !p.options.gates().Enabled(gates.Statusz),
-		TracerProvider: p.options.TracerProvider,
-		Documents:      issuerDocuments(p.accounts, p),
-		Logger:         log,
-		Version:        serverVersion(p.options.gates().Release),
-		Address:        p.external(),
-		Requests:       p.options.Requests,
-		Collectors:     collectors,
-		Audit:          auditor,
-		Ailments:       p.options.ailments,
-		Checks:         started.checks(&p.options, p.state, p.sealer),
+		Limiter:            limiter,
+		RequestMemory:      p.options.Fairness.MaxRequestMemory,
+		Store:              store,
+		Aggregated:         others,
+		Connector:          nodes,
+		GroupByGroup:       p.options.GroupByGroupDiscovery,
+		Authenticator:      p.authenticator,
+		Authorizer:         access,
+		OpenAPI:            endpoint.OpenAPI(registry, others, p.options.gates().Release.String()),
+		Debug:              p.options.Debug,
+		Flags:              p.options.shownFlags(),
+		NoStatus:           !p.options.gates().Enabled(gates.Statusz),
+		TracerProvider:     p.options.TracerProvider,
+		Documents:          issuerDocuments(p.accounts, p),
+		Logger:             log,
+		Version:            serverVersion(p.options.gates().Release),
+		Address:            p.external(),
+		Requests:           p.options.Requests,
+		WatchGrace:         p.options.ShutdownWatchGrace,
+		PlainImpersonation: !p.options.gates().Enabled(gates.ConstrainedImpersonation),
+		UpgradesByGet:      !p.options.gates().Enabled(gates.UpgradesNeedCreate),
+		Collectors:         collectors,
+		Audit:              auditor,
+		Ailments:           p.options.ailments,
+		Checks:             started.checks(&p.options, p.state, p.sealer),
 	})
 	in.closers.do(in.Handler.Close)
 	started.done(documentsStep, documentsV3Step)
@@ -403,6 +406,11 @@ func (p *parts) enlist(ctx context.Context, store *resource.Store, c *closers) e
 	server := advertised(p.address, p.options.AdvertiseAddress)
 	if err := bootstrap.EnsureKubernetes(ctx, store, server, p.shared, p.options.ServiceAddresses); err != nil {
 		return err
+	}
+	if port := p.options.KubernetesNodePort; port != 0 {
+		if err := bootstrap.PublishKubernetes(ctx, store, port); err != nil {
+			p.options.Logger.Warn("the API server has no node port", "error", err)
+		}
 	}
 	if p.shared && server.IsValid() {
 		c.do(func() {

@@ -26,6 +26,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/journal/etcd"
 	"github.com/kapok-dev/kapok/internal/journal/memory"
 	"github.com/kapok-dev/kapok/internal/journal/pebble"
+	"github.com/kapok-dev/kapok/internal/kinds/services"
 	"github.com/kapok-dev/kapok/internal/transport"
 
 	"go.opentelemetry.io/otel/trace"
@@ -73,6 +74,7 @@ type Options struct {
 	GroupByGroupDiscovery bool
 	ServiceAddresses      netip.Prefix
 	NodePorts             utilnet.PortRange
+	KubernetesNodePort    int
 	EventTTL              time.Duration
 	KeepGarbage           bool
 	Housekeeping          []string
@@ -84,6 +86,7 @@ type Options struct {
 	NamespaceGrace        time.Duration
 	ShutdownDelay         time.Duration
 	ShutdownRetryAfter    bool
+	ShutdownWatchGrace    time.Duration
 }
 
 // Journals are the storage of the journals of a server, for tests that replace it with [StartOn].
@@ -106,6 +109,15 @@ func (o Options) withDefaults() Options {
 		o.Kubeconfig = filepath.Join(o.DataDir, "kubeconfig")
 	}
 	return o
+}
+
+// nodePorts returns the range of the node ports.
+func (o *Options) nodePorts() utilnet.PortRange {
+	if o.NodePorts.Size != 0 {
+		return o.NodePorts
+	}
+	r := services.DefaultRanges().NodePorts
+	return utilnet.PortRange{Base: r.First, Size: r.Size}
 }
 
 // gates returns the settings of the feature gates. Validate has checked EmulatedVersion.
@@ -159,8 +171,14 @@ func (o *Options) Validate() error {
 	if o.ShutdownDelay < 0 {
 		return fmt.Errorf("Options.ShutdownDelay is %v: it cannot be negative", o.ShutdownDelay)
 	}
+	if o.ShutdownWatchGrace < 0 {
+		return fmt.Errorf("Options.ShutdownWatchGrace is %v: it cannot be negative", o.ShutdownWatchGrace)
+	}
 	if p := o.NodePorts; p != (utilnet.PortRange{}) && (p.Base < 1 || p.Size < 1 || p.Base+p.Size-1 > 65535) {
 		return fmt.Errorf("Options.NodePorts is %d-%d: want a range of ports from 1 to 65535, like 30000-32767", p.Base, p.Base+p.Size-1)
+	}
+	if p, all := o.KubernetesNodePort, o.nodePorts(); p != 0 && !all.Contains(p) {
+		return fmt.Errorf("Options.KubernetesNodePort is %d: want 0, or one of the node ports %s", p, all.String())
 	}
 	if _, err := emulation.Parse(o.EmulatedVersion); err != nil {
 		return fmt.Errorf("Options.EmulatedVersion: %w", err)

@@ -123,6 +123,19 @@ func TestEventTTL(t *testing.T) {
 	}
 }
 
+// TestKubernetesNodePort checks that the service kubernetes gets its node port.
+func TestKubernetesNodePort(t *testing.T) {
+	s := start(t, Options{KubernetesNodePort: 30443})
+	client, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := client.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30443 {
+		t.Errorf("%+v, %v", service.Spec, err)
+	}
+}
+
 // TestNodePorts checks the range of node ports, which a service can exhaust.
 func TestNodePorts(t *testing.T) {
 	s := start(t, Options{NodePorts: utilnet.PortRange{Base: 8000, Size: 2}})
@@ -179,7 +192,7 @@ func TestAddresses(t *testing.T) {
 		{Listen: anyPort, ExternalHost: "A"}, {ExternalHost: "a"},
 		{Listen: anyPort, AdvertiseAddress: netip.IPv4Unspecified()}, {AdvertiseAddress: netip.MustParseAddr("10.1.2.3")},
 		{NodePorts: utilnet.PortRange{Base: 0, Size: 10}}, {NodePorts: utilnet.PortRange{Base: 65535, Size: 2}}, {NodePorts: utilnet.PortRange{Base: 5}},
-		{ShutdownDelay: -1}, {Listen: anyPort, Serving: transport.ServingOptions{MaxStreams: -1}}, {Listen: anyPort, Serving: transport.ServingOptions{CurvePreferences: []int{7}}},
+		{ShutdownDelay: -1}, {ShutdownWatchGrace: -1}, {KubernetesNodePort: 80}, {KubernetesNodePort: 30000, NodePorts: utilnet.PortRange{Base: 8000, Size: 2}}, {Listen: anyPort, Serving: transport.ServingOptions{MaxStreams: -1}}, {Listen: anyPort, Serving: transport.ServingOptions{CurvePreferences: []int{7}}},
 	} {
 		if err := o.Validate(); err == nil {
 			t.Errorf("%+v is valid", o)

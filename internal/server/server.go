@@ -45,6 +45,7 @@ type Server struct {
 	err     error         // what Stop returns; set before done is closed
 
 	delay    time.Duration // Options.ShutdownDelay
+	grace    time.Duration // Options.ShutdownWatchGrace
 	stopping struct {
 		sync.Mutex
 		begun   bool
@@ -79,7 +80,7 @@ func (with setup) start(ctx context.Context) (_ *Server, err error) {
 	if build == nil {
 		build = newHandler
 	}
-	s := &Server{done: make(chan struct{}), delay: opts.ShutdownDelay}
+	s := &Server{done: make(chan struct{}), delay: opts.ShutdownDelay, grace: opts.ShutdownWatchGrace}
 	s.drain, s.hurry = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -223,9 +224,10 @@ func (s *Server) Compact(ctx context.Context) error {
 	return s.store.state.Compact(ctx, s.store.state.Revision())
 }
 
-// Stop is Shutdown with ten seconds for running requests, after the delay of the options.
+// Stop is Shutdown with ten seconds for running requests, after the delay and the grace period of
+// watches of the options.
 func (s *Server) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.delay+drainTime)
+	ctx, cancel := context.WithTimeout(context.Background(), s.delay+s.grace+drainTime)
 	defer cancel()
 	return s.Shutdown(ctx)
 }

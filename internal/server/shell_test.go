@@ -68,7 +68,7 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.count(-1)
 	u, err := e.who.Identify(r)
 	if err == nil {
-		u, _, err = authz.Impersonate(r.Context(), authz.Basic{}, u, r.Header, func() *authz.Attributes { return &authz.Attributes{Verb: "get", Path: r.URL.Path} })
+		u, _, err = authz.Impersonate(r.Context(), authz.Basic{}, u, r.Header, true, func() *authz.Attributes { return &authz.Attributes{Verb: "get", Path: r.URL.Path} })
 	}
 	if err != nil {
 		status := &apierrors.StatusError{}

@@ -43,7 +43,7 @@ type socket struct {
 func listen(opts Options, st *store) (_ *socket, err error) {
 	listener := opts.Listener
 	if listener == nil {
-		listener, err = net.Listen("tcp", opts.Listen)
+		listener, err = transport.Listen(opts.Listen, opts.Serving.SharePort)
 	}
 	switch {
 	case taken(err):

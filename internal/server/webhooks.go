@@ -9,6 +9,7 @@ import (
 
 	"github.com/kapok-dev/kapok/internal/admission/hooks"
 	"github.com/kapok-dev/kapok/internal/authz"
+	"github.com/kapok-dev/kapok/internal/gates"
 	"github.com/kapok-dev/kapok/internal/resource"
 	"github.com/kapok-dev/kapok/internal/transport"
 	"github.com/kapok-dev/kapok/internal/webhook"
@@ -48,7 +49,7 @@ func newWebhooks(o Options, store *resource.Store, authorizer authz.Authorizer) 
 	ofAdmission := w.options
 	ofAdmission.Timeout = time.Hour // each webhook has a timeout of its own
 	w.caller = webhook.New(ofAdmission)
-	w.Hooks = hooks.New(hooks.Options{State: store.State(), Caller: w.caller, Authorizer: authorizer, Logger: o.Logger})
+	w.Hooks = hooks.New(hooks.Options{State: store.State(), Caller: w.caller, Authorizer: authorizer, Logger: o.Logger, CallForReviews: !o.gates().Enabled(gates.WebhooksExcludeReviews)})
 	return w
 }
 

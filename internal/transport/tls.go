@@ -38,6 +38,10 @@ type ServingOptions struct {
 	// has them: 23 for P-256, 29 for X25519, 4588 for X25519MLKEM768. Their order has no effect.
 	// Default: those of Go.
 	CurvePreferences []int
+	// SharePort lets other processes of the same user listen on the same port of Options.Listen
+	// (SO_REUSEPORT): the operating system spreads connections over them. On systems without it, such
+	// as Windows, the server does not start.
+	SharePort bool
 	// NoHTTP2 restricts clients to HTTP/1.1.
 	NoHTTP2 bool
 	// MaxStreams limits the concurrent requests of one HTTP/2 connection. Default 100.

@@ -38,6 +38,8 @@ type Server struct {
 	Anonymous *rest.Config
 	// Compact makes the server drop its history. Nil: cases that need it are skipped.
 	Compact func(context.Context) error
+	// Namespace is a namespace for the scripts. Empty: each creates one.
+	Namespace string
 }
 
 // Run runs all scripts, each against the server that start returns for it, with a subtest for each

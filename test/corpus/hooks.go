@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -66,8 +65,7 @@ func (h *hooks) set(name string, answer hookAnswer) {
 }
 
 func (h *hooks) address(name string) map[string]any {
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.server.Certificate().Raw})
-	return map[string]any{"url": h.server.URL + "/" + name, "ca": base64.StdEncoding.EncodeToString(ca)}
+	return map[string]any{"url": h.server.URL + "/" + name, "ca": base64.StdEncoding.EncodeToString(authorityOf(h.server))}
 }
 
 func (h *hooks) close() {

@@ -1,8 +1,6 @@
 package corpus_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/kapok-dev/kapok"
@@ -31,18 +29,15 @@ func TestEmulated(t *testing.T) {
 	corpus.Run(t, start, corpus.Options{Dir: "testdata/emulated", Differences: "../../docs/differences.md", Parallel: true})
 }
 
-// TestPlugins compares admission plugins that are off by default.
+// TestPlugins compares admission plugins that are off by default, and admission from files.
 func TestPlugins(t *testing.T) {
 	start := func(t *testing.T) corpus.Server {
-		file := filepath.Join(t.TempDir(), "admission.yaml")
-		if err := os.WriteFile(file, []byte(corpus.OptionalConfiguration), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return startWith(t, func(o *kapok.Options) {
-			o.Admission.Enable, o.Admission.ConfigFile = corpus.OptionalPlugins, file
-		})
+		a := corpus.AdmissionOf(t)
+		server := startWith(t, func(o *kapok.Options) { o.Admission.Enable, o.Admission.ConfigFile = a.Enable, a.ConfigFile })
+		server.Namespace = a.Namespace()
+		return server
 	}
-	corpus.Run(t, start, corpus.Options{Dir: "testdata/plugins", Differences: "../../docs/differences.md"})
+	corpus.Run(t, start, corpus.Options{Dir: "testdata/plugins", Differences: "../../docs/differences.md", Parallel: true})
 }
 
 func start(t *testing.T) corpus.Server { return startWith(t, func(*kapok.Options) {}) }

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -72,11 +73,14 @@ func newSession(ctx context.Context, server Server) (*session, error) {
 		admin:     admin,
 		anonymous: anonymous,
 		compact:   server.Compact,
-		ns:        "corpus-" + strings.ToLower(rand.Text()[:6]),
+		ns:        cmp.Or(server.Namespace, "corpus-"+strings.ToLower(rand.Text()[:6])),
 		kept:      map[string]any{},
 		streams:   map[string]*stream{},
 	}
 	s.beginCase()
+	if server.Namespace != "" {
+		return s, nil
+	}
 	a, err := s.ask(ctx, "POST", "/api/v1/namespaces", `{"metadata":{"name":"`+s.ns+`"}}`)
 	if err == nil && a.code != http.StatusCreated {
 		err = fmt.Errorf("make namespace %s: %d %s", s.ns, a.code, a.body)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -49,20 +48,28 @@ func TestEmulated(t *testing.T) {
 	corpus.Run(t, start, corpus.Options{Dir: "../corpus/testdata/emulated", Record: record.Value.String() == "true"})
 }
 
-// TestPlugins is TestOracle for admission plugins that are off by default.
+// TestPlugins is TestOracle for admission plugins that are off by default, and for admission from
+// files.
 func TestPlugins(t *testing.T) {
 	start := func(t *testing.T) corpus.Server {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "admission.yaml")
-		if err := os.WriteFile(file, []byte(corpus.OptionalConfiguration), 0o600); err != nil {
-			t.Fatal(err)
+		a, dir := corpus.AdmissionOf(t), t.TempDir()
+		if a.Closed { // the objects of every cluster must exist
+			_, stop, err := StartServer(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop()
 		}
-		config, stop, err := StartServer(dir, "--enable-admission-plugins="+strings.Join(corpus.OptionalPlugins, ","), "--admission-control-config-file="+file)
+		flags := []string{"--enable-admission-plugins=" + strings.Join(a.Enable, ",")}
+		if a.ConfigFile != "" {
+			flags = append(flags, "--admission-control-config-file="+a.ConfigFile)
+		}
+		config, stop, err := StartServer(dir, flags...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(stop)
-		return corpus.Server{Config: config}
+		return corpus.Server{Config: config, Namespace: a.Namespace()}
 	}
 	corpus.Run(t, start, corpus.Options{Dir: "../corpus/testdata/plugins", Record: record.Value.String() == "true"})
 }

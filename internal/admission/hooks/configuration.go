@@ -50,10 +50,11 @@ func (h *hook) runsDry() (bool, error) {
 type source struct {
 	*state.Derived[*set]                         // of the configurations in the state
 	files                atomic.Pointer[[]*hook] // those of configurations in files
+	forReviews           bool                    // Options.CallForReviews
 }
 
-func newSource(st *state.State, plural string) *source {
-	s := &source{Derived: state.Derive(st, fold, schema.GroupResource{Group: group, Resource: plural})}
+func newSource(o Options, plural string) *source {
+	s := &source{Derived: state.Derive(o.State, fold, schema.GroupResource{Group: group, Resource: plural}), forReviews: o.CallForReviews}
 	s.files.Store(&[]*hook{})
 	return s
 }
@@ -78,7 +79,7 @@ func (s *source) use(configurations []resource.Tree) error {
 
 // handles reports whether any webhook may match a request for a resource.
 func (s *source) handles(gr schema.GroupResource) bool {
-	return !reviews[gr] && (len(*s.files.Load()) > 0 || !configurations[gr] && !s.Load().empty())
+	return (s.forReviews || !reviews[gr]) && (len(*s.files.Load()) > 0 || !configurations[gr] && !s.Load().empty())
 }
 
 // of returns the webhooks for a resource in the order in which they are called: those from files

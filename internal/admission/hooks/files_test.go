@@ -68,6 +68,11 @@ func TestFiles(t *testing.T) {
 	if w.Mutating().Handles(reviews, resource.OperationCreate) || w.Validating().Handles(reviews, resource.OperationCreate) {
 		t.Error("webhooks are called for token reviews")
 	}
+	w.mutating.forReviews = true
+	if !w.Mutating().Handles(reviews, resource.OperationCreate) {
+		t.Error("with CallForReviews, no webhook is called for token reviews")
+	}
+	w.mutating.forReviews = false
 	w.put("mutatingwebhookconfigurations", "a", nil)
 	w.put("validatingwebhookconfigurations", "a", nil)
 	check("files and state", "configmaps", "/y", "/z", "/a")

@@ -18,6 +18,9 @@ type Options struct {
 	Caller *webhook.Caller // sends requests; its owner closes it
 	// Authorizer answers the authorization checks of conditions. Default: no opinion.
 	Authorizer authz.Authorizer
+	// CallForReviews lets webhooks be called for reviews, such as TokenReviews, as before Kubernetes
+	// 1.37.
+	CallForReviews bool
 	// Logger receives the errors of ignored webhooks. Default: none.
 	Logger *slog.Logger
 }
@@ -38,8 +41,8 @@ func New(o Options) *Hooks {
 	return &Hooks{
 		Options:    o,
 		metrics:    newMetrics(),
-		mutating:   newSource(o.State, "mutatingwebhookconfigurations"),
-		validating: newSource(o.State, "validatingwebhookconfigurations"),
+		mutating:   newSource(o, "mutatingwebhookconfigurations"),
+		validating: newSource(o, "validatingwebhookconfigurations"),
 	}
 }
 
@@ -77,7 +80,7 @@ var configurations = map[schema.GroupResource]bool{
 	{Group: group, Resource: "validatingadmissionpolicybindings"}: true,
 }
 
-// reviews are the resources for which no webhook is called.
+// reviews are the resources for which no webhook is called, unless Options.CallForReviews is set.
 var reviews = map[schema.GroupResource]bool{
 	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:       true,
 	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,

@@ -294,7 +294,7 @@ func TestRandomConfigurations(t *testing.T) {
 				w.put(plural, name, map[string]any{"timeoutSeconds": 1 + r.IntN(3)})
 			}
 		}
-		got, want := w.validating.Load(), newSource(w.state, plural).Load()
+		got, want := w.validating.Load(), newSource(Options{State: w.state}, plural).Load()
 		if (got.err == nil) != (want.err == nil) || got.err != nil && got.err.Error() != want.err.Error() {
 			t.Fatalf("error %v, from scratch %v", got.err, want.err)
 		}

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kapok-dev/kapok/internal/kinds/apps"
 	"github.com/kapok-dev/kapok/internal/kinds/pods"
@@ -198,15 +199,34 @@ func validateCompletionsUpdate(spec, was *batchv1.JobSpec, path *field.Path) fie
 // validateJobTemplateUpdate rejects changes of the template, except for the scheduling and
 // resources of a suspended job without pods.
 func validateJobTemplateUpdate(spec *batchv1.JobSpec, old *batchv1.Job, path *field.Path) field.ErrorList {
+	return TemplateFeatures{Scheduling: true, Resources: true}.validateUpdate(spec, old, path)
+}
+
+// TemplateFeatures are what can change in the template of a suspended job without pods. Without
+// Scheduling, the scheduling of a job that has never run can.
+type TemplateFeatures struct{ Scheduling, Resources bool }
+
+// Revalidate returns errors of an update with those that the features give instead of those that
+// all features give.
+func (f TemplateFeatures) Revalidate(errs field.ErrorList, job, old *batchv1.Job) field.ErrorList {
+	path := field.NewPath("spec")
+	for _, e := range validateJobTemplateUpdate(&job.Spec, old, path) {
+		errs = slices.DeleteFunc(errs, func(other *field.Error) bool { return other.Field == e.Field && other.Detail == e.Detail })
+	}
+	return append(errs, f.validateUpdate(&job.Spec, old, path)...)
+}
+
+func (f TemplateFeatures) validateUpdate(spec *batchv1.JobSpec, old *batchv1.Job, path *field.Path) field.ErrorList {
 	template, was := &spec.Template, old.Spec.Template.DeepCopy()
-	if !rule.IsTrue(old.Spec.Suspend) {
+	suspended := rule.IsTrue(old.Spec.Suspend)
+	notStarted := suspended && old.Status.StartTime == nil
+	idle := suspended && old.Status.Active == 0 && (notStarted || jobIs(&old.Status, batchv1.JobSuspended))
+	if f.Scheduling && idle || !f.Scheduling && notStarted {
+		allowScheduling(template, was)
+	}
+	if !f.Resources || !idle {
 		return rule.ValidateImmutable(template, was, path.Child("template"))
 	}
-	idle := old.Status.Active == 0 && (old.Status.StartTime == nil || jobIs(&old.Status, batchv1.JobSuspended))
-	if !idle {
-		return rule.ValidateImmutable(template, was, path.Child("template"))
-	}
-	allowScheduling(template, was)
 	allowResources(template.Spec.Containers, was.Spec.Containers)
 	allowResources(template.Spec.InitContainers, was.Spec.InitContainers)
 	return rule.ValidateImmutable(template.Spec, was.Spec, path.Child("template.spec"))

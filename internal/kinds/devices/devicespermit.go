@@ -29,6 +29,16 @@ import (
 
 // permitClaimStatus implements Strategy.Permit for ResourceClaims.
 func permitClaimStatus(ctx context.Context, s *resource.Store, r *resource.Request, obj, old resource.Tree) error {
+	return permitClaim(ctx, s, r, obj, old, func(w *claimWriter) field.ErrorList { return append(append(w.admin(), w.binding()...), w.devices()...) })
+}
+
+// PermitAdminAccess is the Permit of ResourceClaims while permission to update the status is
+// permission to update all of it except admin access.
+func PermitAdminAccess(ctx context.Context, s *resource.Store, r *resource.Request, obj, old resource.Tree) error {
+	return permitClaim(ctx, s, r, obj, old, (*claimWriter).admin)
+}
+
+func permitClaim(ctx context.Context, s *resource.Store, r *resource.Request, obj, old resource.Tree, check func(w *claimWriter) field.ErrorList) error {
 	if r.Subresource != "status" {
 		return nil
 	}
@@ -38,7 +48,7 @@ func permitClaimStatus(ctx context.Context, s *resource.Store, r *resource.Reque
 	if _, patches := r.Options.(*metav1.PatchOptions); patches {
 		w.verb = "patch"
 	}
-	problems := append(append(w.admin(), w.binding()...), w.devices()...)
+	problems := check(&w)
 	if len(problems) == 0 {
 		return nil
 	}
