@@ -17,6 +17,9 @@ spec:
   containers:
   - {name: till, image: 'file:///bin/sleep', args: ['86400']}
   - {name: clock, image: 'file:///bin/sleep', args: ['86400'], env: [{name: WHO, value: the clock}]}
+  - {name: shell, image: 'file:///bin/sh', stdin: true, tty: true}
+  - {name: lines, image: 'file:///bin/sh', args: ['-c', 'while read -r line; do echo "got $line"; done'], stdin: true}
+  - {name: ticker, image: 'file:///bin/sh', args: ['-c', 'while :; do echo tick; sleep 0.2; done']}
 `
 let server, browser, session
 before(async () => {
@@ -104,10 +107,63 @@ test('commands have words, and errors are words', async () => {
   session.verify()
 })
 
+test('attach: the main process, with the streams that its container has', async () => {
+  const { page } = session
+  const attach = async container => {
+    await page.goto(server.origin + view)
+    await page.getByLabel('Container').selectOption(container)
+    await page.getByLabel('Connect to').selectOption('The main process')
+    assert.equal(await page.getByLabel('Command').count(), 0)
+    assert.match(page.url(), /attach=1/)
+  }
+  await attach('shell')
+  await state(page).getByText('Ctrl C can end the container').waitFor()
+  await button(page, 'Connect').click()
+  await state(page).getByText('Connected').waitFor()
+  await line(page, 'echo I am $$; kept=this')
+  await shows(page, 'I am')
+  await isAccessible(page, 'a main process')
+  await button(page, 'Disconnect').click()
+  await state(page).getByText('The connection has ended').waitFor()
+  // It is the same process, which goes on.
+  await button(page, 'Connect').click()
+  await state(page).getByText('Connected').waitFor()
+  await line(page, 'echo still $kept')
+  await shows(page, 'still this')
+  await line(page, 'exit')
+  await state(page).getByText('The connection has ended').waitFor()
+  await page.getByRole('button', { name: 'What this page has done' }).click()
+  const done = page.getByRole('dialog')
+  await done.locator('summary', { hasText: 'kubectl -n shop attach -it till -c shell' }).first().waitFor()
+  await done.getByRole('button', { name: 'Close' }).click()
+
+  // Without a terminal of its own, the page edits lines.
+  await attach('lines')
+  await button(page, 'Connect').click()
+  await state(page).getByText('Connected').waitFor()
+  await page.keyboard.type('helloo')
+  await page.keyboard.press('Backspace')
+  await line(page, ' there')
+  await shows(page, 'hello there')
+  await shows(page, 'got hello there')
+  assert.match((await rows(page).innerText()).replaceAll('\u00a0', ' '), /^got hello there\s*$/m, 'lines begin at the left')
+
+  await attach('ticker')
+  await state(page).getByText('This container takes no input').waitFor()
+  await button(page, 'Connect').click()
+  await shows(page, 'tick')
+  await page.keyboard.type('nothing')
+  await button(page, 'Disconnect').click()
+  assert.equal((await rows(page).innerText()).includes('nothing'), false)
+  session.verify()
+})
+
 test('an address starts no command', async () => {
   const { page } = session
   let sockets = 0
   page.on('websocket', () => { sockets++ })
+  await page.goto(`${server.origin}${view}&container=shell&attach=1`)
+  await button(page, 'Connect').waitFor()
   await page.goto(`${server.origin}${view}&container=clock&command=sh`)
   await button(page, 'Connect').waitFor()
   assert.equal(await page.getByLabel('Command').inputValue(), '')
@@ -146,7 +202,7 @@ test('what a container writes is text of the terminal', async () => {
   session.verify()
 })
 
-test('a user without permission for exec is told so', async () => {
+test('a user without permission for exec and attach sees which is missing', async () => {
   await server.kubectl(['-n', 'shop', 'create', 'serviceaccount', 'viewer'])
   await server.kubectl(['-n', 'shop', 'create', 'rolebinding', 'viewer', '--clusterrole=view', '--serviceaccount=shop:viewer'])
   const token = (await server.kubectl(['-n', 'shop', 'create', 'token', 'viewer'])).trim()
@@ -157,6 +213,10 @@ test('a user without permission for exec is told so', async () => {
   await button(page, 'Connect').click()
   await state(page).getByText('forbidden').waitFor()
   assert.match(await state(page).innerText(), /cannot (get|create) resource "pods\/exec"/)
+  await page.getByLabel('Connect to').selectOption('The main process')
+  await button(page, 'Connect').click()
+  await state(page).getByText('forbidden').waitFor()
+  assert.match(await state(page).innerText(), /cannot (get|create) resource "pods\/attach"/)
   verify()
   await close()
 })

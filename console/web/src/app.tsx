@@ -8,7 +8,7 @@ import { ListView } from './list'
 import { LoginView } from './login'
 import { ObjectView } from './object'
 import { Palette } from './palette'
-import { access, go, home, hrefOf, parameter, route, url } from './route'
+import { access, go, home, hrefOf, learn, parameter, route, url } from './route'
 import { signedIn } from './session'
 import { byKey, discoveryError, isCustom, loadKinds, menuOpen, message, paletteOpen, pins, resources, togglePin } from './store'
 import { number, t } from './text'
@@ -59,9 +59,11 @@ function Frame() {
 
 /** Views that few need are loaded when they are shown. */
 const AccessView = lazy(() => import('./access').then(m => m.AccessView))
+const LearnView = lazy(() => import('./learn').then(m => m.LearnView))
 
 function View() {
   if (url.value.pathname === access) return <AccessView />
+  if (url.value.pathname === learn) return <LearnView />
   const at = route.value
   if (!at) return <HomeView />
   const resource = byKey.value.get(keyOf(at))
@@ -86,6 +88,7 @@ function Navigation() {
     <nav class={menuOpen.value ? 'open' : ''} aria-label={t('kinds')} onClick={e => { if ((e.target as Element).closest('a')) menuOpen.value = false }}>
       <a class="kind" href={home} aria-current={url.value.pathname === home ? 'page' : undefined}><span>{t('home')}</span></a>
       <a class="kind" href={access} aria-current={url.value.pathname === access ? 'page' : undefined}><span>{t('access')}</span></a>
+      <a class="kind" href={learn} aria-current={url.value.pathname === learn ? 'page' : undefined}><span>{t('learn')}</span></a>
       <h2>{t('pinned')}</h2>
       <ul>{pinned.map(r => <Kind key={keyOf(r)} resource={r} />)}</ul>
       {order.map(group => {

@@ -1,7 +1,7 @@
 // The command palette: every kind, view and setting by its name.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { keyOf } from './api'
-import { access, go, home, hrefOf, parameter, set } from './route'
+import { access, go, home, hrefOf, learn, parameter, set } from './route'
 import { signOut } from './session'
 import { namespaces, paletteOpen, resources, theme, type Theme } from './store'
 import { language, setLanguage, t } from './text'
@@ -14,6 +14,7 @@ function commands(): Command[] {
   return [
     { name: t('home'), note: '', run: () => go(home) },
     { name: t('access'), note: 'can-i whoami rbac', run: () => go(ns ? `${access}?ns=${encodeURIComponent(ns)}` : access) },
+    { name: t('learn'), note: 'tour', run: () => go(learn) },
     ...resources.value.map(r => ({ name: r.kind, note: [keyOf(r), ...r.shortNames].join(' '), run: () => go(hrefOf(r, r.namespaced ? ns : '')) })),
     { name: t('theme', { name: t(`theme.${next[theme.value]}`) }), note: 'theme', run: () => { theme.value = next[theme.value] } },
     { name: language.value === 'en' ? '语言：中文' : 'Language: English', note: 'language', run: () => setLanguage(language.value === 'en' ? 'zh' : 'en') },

@@ -28,6 +28,7 @@ export function hrefOf(r: { group: string; version: string; resource: string }, 
 
 export const home = `${base}/`
 export const access = `${base}/access`
+export const learn = `${base}/learn`
 
 export function go(href: string, replace = false): void {
   if (href === address.value) return

@@ -1,11 +1,12 @@
-// A terminal in a container of a pod. The command starts when the user says so, and never by an
-// address: a link to a command would run it with the rights of whoever opens the link.
+// A terminal in a container of a pod: of a command, or of the main process. It is connected when the
+// user says so, and never by an address: a link to a command would run it with the rights of whoever
+// opens the link.
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal, type ITheme } from '@xterm/xterm'
 import '@xterm/xterm/css/xterm.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { pathOf, type KubeObject, type Resource } from './api'
-import { exec, type Command, type End } from './exec'
+import { connect as dial, type Connection, type End, type Program } from './exec'
 import { parameter, set } from './route'
 import { wordsOf } from './shell'
 import { theme } from './store'
@@ -19,18 +20,21 @@ const waiting = 4 << 20
 
 type State = 'idle' | 'unclosed' | 'connecting' | 'open' | { end: End }
 
+interface Container { name: string; stdin?: boolean; tty?: boolean }
+
 export function TerminalView({ resource, object }: { resource: Resource; object: KubeObject }) {
-  const spec = object.spec as { containers?: { name: string }[]; initContainers?: { name: string; restartPolicy?: string }[]; ephemeralContainers?: { name: string }[] }
-  const names = [...(spec.containers ?? []), ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])].map(c => c.name)
-  const wanted = parameter('container')
-  const container = names.includes(wanted) ? wanted : names[0] ?? ''
+  const spec = object.spec as { containers?: Container[]; initContainers?: Container[]; ephemeralContainers?: Container[] }
+  const containers = [...(spec.containers ?? []), ...(spec.initContainers ?? []), ...(spec.ephemeralContainers ?? [])]
+  const { name: container = '', stdin = false, tty = false } = containers.find(c => c.name === parameter('container')) ?? containers[0] ?? {}
+  const attach = parameter('attach') === '1'
   const [line, setLine] = useState('')
   const [state, setState] = useState<State>('idle')
   const [reader, setReader] = useState(false)
   const box = useRef<HTMLDivElement>(null)
   const button = useRef<HTMLButtonElement>(null)
   const terminal = useRef<Terminal | null>(null)
-  const running = useRef<Command | null>(null)
+  const running = useRef<Connection | null>(null)
+  const input = useRef<(text: string) => void>(() => undefined)
   const busy = state === 'connecting' || state === 'open'
 
   useEffect(() => {
@@ -47,7 +51,7 @@ export function TerminalView({ resource, object }: { resource: Resource; object:
       e.preventDefault()
       return false
     })
-    shown.onData(text => running.current?.send(text))
+    shown.onData(text => { if (running.current) input.current(text) })
     shown.onResize(({ cols, rows }) => running.current?.resize(cols, rows))
     const sized = new ResizeObserver(() => fit.fit())
     sized.observe(box.current!)
@@ -80,19 +84,21 @@ export function TerminalView({ resource, object }: { resource: Resource; object:
   const connect = () => {
     const shown = terminal.current!
     const words = wordsOf(line)
-    if (!words) { setState('unclosed'); return }
+    if (!words && !attach) { setState('unclosed'); return }
+    const program: Program = attach ? { stdin, tty } : { command: words?.length ? words : shell }
     let pending = 0
     let dropped = 0
     shown.reset()
+    shown.options.convertEol = attach && !tty
     setState('connecting')
-    const command = exec(pathOf(resource, object.metadata.namespace, object.metadata.name), container, words.length ? words : shell, {
+    const connection = dial(pathOf(resource, object.metadata.namespace, object.metadata.name), container, program, {
       open: () => {
         setState('open')
-        command.resize(shown.cols, shown.rows)
+        connection.resize(shown.cols, shown.rows)
         shown.focus()
       },
       output: data => {
-        if (running.current !== command) return
+        if (running.current !== connection) return
         if (pending > waiting) { dropped += data.length; return }
         if (dropped) shown.write(`\x18\r\n${t('terminal.dropped', { n: Math.ceil(dropped / 1024) })}\r\n`)
         dropped = 0
@@ -100,13 +106,14 @@ export function TerminalView({ resource, object }: { resource: Resource; object:
         shown.write(data, () => { pending -= data.length })
       },
       end: how => {
-        if (running.current !== command) return
+        if (running.current !== connection) return
         running.current = null
         setState({ end: how })
         if (box.current?.contains(document.activeElement)) button.current?.focus()
       },
     })
-    running.current = command
+    running.current = connection
+    input.current = !attach || tty ? connection.send : stdin ? lineInput(text => shown.write(text), connection.send) : () => undefined
   }
   const disconnect = () => running.current?.close()
   const end = typeof state === 'object' ? state.end : null
@@ -114,14 +121,18 @@ export function TerminalView({ resource, object }: { resource: Resource; object:
     <>
       <form class="filters" onSubmit={e => { e.preventDefault(); busy ? disconnect() : connect() }}>
         <select aria-label={t('logs.container')} value={container} disabled={busy} onChange={e => set({ container: e.currentTarget.value })}>
-          {names.map(n => <option key={n} value={n}>{n}</option>)}
+          {containers.map(c => <option key={c.name} value={c.name}>{c.name}</option>)}
         </select>
-        <input class="line" aria-label={t('terminal.command')} placeholder={t('terminal.shell')} value={line} disabled={busy} spellcheck={false} autocapitalize="off" autocomplete="off" onInput={e => setLine(e.currentTarget.value)} />
+        <select aria-label={t('terminal.to')} value={attach ? '1' : ''} disabled={busy} onChange={e => { setState('idle'); set({ attach: e.currentTarget.value }) }}>
+          <option value="">{t('terminal.run')}</option>
+          <option value="1">{t('terminal.attach')}</option>
+        </select>
+        {!attach && <input class="line" aria-label={t('terminal.command')} placeholder={t('terminal.shell')} value={line} disabled={busy} spellcheck={false} autocapitalize="off" autocomplete="off" onInput={e => setLine(e.currentTarget.value)} />}
         <button ref={button} class={busy ? '' : 'primary'}>{t(busy ? 'terminal.disconnect' : 'terminal.connect')}</button>
         <label class="check"><input type="checkbox" checked={reader} onChange={e => setReader(e.currentTarget.checked)} />{t('terminal.reader')}</label>
       </form>
       <p class={state === 'unclosed' || (end && end !== 'closed' && 'message' in end) ? 'error' : 'quiet'} role="status" id="terminal-state">
-        {state === 'idle' && t('terminal.idle')}
+        {state === 'idle' && t(!attach ? 'terminal.idle' : stdin ? 'terminal.idleAttach' : 'terminal.idleOutput')}
         {state === 'unclosed' && t('terminal.unclosed')}
         {state === 'connecting' && t('loading')}
         {state === 'open' && t('terminal.open')}
@@ -131,6 +142,26 @@ export function TerminalView({ resource, object }: { resource: Resource; object:
       <div class="terminal-box" role="group" aria-label={t('terminal')} aria-describedby="terminal-state" ref={box} />
     </>
   )
+}
+
+/** Edits lines, as a terminal does for a process, and sends each whole line. */
+function lineInput(echo: (text: string) => void, send: (text: string) => void): (text: string) => void {
+  let line = ''
+  return text => {
+    for (const c of text) {
+      if (c === '\r') {
+        echo('\r\n')
+        send(`${line}\n`)
+        line = ''
+      } else if (c === '\x7f') {
+        if (line) echo('\b \b')
+        line = [...line].slice(0, -1).join('')
+      } else if (c >= ' ') {
+        echo(c)
+        line += c
+      }
+    }
+  }
 }
 
 /** The colours of the page, which its theme sets. */

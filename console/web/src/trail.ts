@@ -17,10 +17,15 @@ export const trail = signal<Deed[]>([])
 
 /** Notes a request, and returns what notes the status of its response. */
 export function note(method: string, path: string, headers: Record<string, string>, body = '', kubectl = kubectlOf(method, path, headers, body)): (code: number) => void {
-  const head = [`${method} ${path} HTTP/1.1`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)]
-  const deed: Deed = { id: (trail.value[0]?.id ?? 0) + 1, at: Date.now(), request: head.join('\n') + (body && `\n\n${body}`), kubectl, code: 0 }
+  const deed: Deed = { id: (trail.value[0]?.id ?? 0) + 1, at: Date.now(), request: requestOf(method, path, headers, body), kubectl, code: 0 }
   trail.value = [deed, ...trail.value].slice(0, kept)
   return code => { trail.value = trail.value.map(d => (d.id === deed.id ? { ...d, code } : d)) }
+}
+
+/** A request as HTTP writes it. */
+export function requestOf(method: string, path: string, headers: Record<string, string>, body: string): string {
+  const head = [`${method} ${path} HTTP/1.1`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)]
+  return head.join('\n') + (body && `\n\n${body}`)
 }
 
 /** Whether a request is an action: neither a read nor a question about permissions. */
@@ -28,7 +33,8 @@ export const isAction = (method: string, path: string) => method !== 'GET' && !/
 
 interface Target { resource: string; namespace: string; name: string; subresource: string }
 
-function targetOf(pathname: string): Target {
+/** Returns what the path of a request names. */
+export function targetOf(pathname: string): Target {
   const parts = pathname.split('/').slice(1).map(decodeURIComponent)
   const group = parts[0] === 'api' ? '' : parts[1] ?? ''
   const rest = parts.slice(parts[0] === 'api' ? 2 : 3)
@@ -38,7 +44,7 @@ function targetOf(pathname: string): Target {
 }
 
 /** The line of kubectl that sends such a request. */
-function kubectlOf(method: string, path: string, headers: Record<string, string>, body: string): string {
+export function kubectlOf(method: string, path: string, headers: Record<string, string>, body: string): string {
   const { pathname, searchParams } = new URL(path, location.origin)
   const { resource, namespace, name, subresource } = targetOf(pathname)
   const line = (...words: string[]) => ['kubectl', ...words, ...(namespace ? ['-n', namespace] : []), ...(searchParams.has('dryRun') ? ['--dry-run=server'] : [])].map(quoted).join(' ')
