@@ -99,8 +99,10 @@ test('the tour: each step shows, runs and explains a request, and nothing is lef
   await to(page, 'Roll back')
   await run(page).first().click()
   await page.locator('.call').getByText('change: Created').waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Roll back (done)' }).count(), 0)
   await run(page).last().click()
   await events(page).filter({ hasText: /MODIFIED Cake sacher.*spec\.layers/s }).waitFor()
+  await page.getByRole('link', { name: 'Roll back (done)' }).waitFor()
   assert.equal(await server.kubectl(['-n', id, 'get', `cakes.${id}.example.com`, 'sacher', '-o', 'jsonpath={.spec}']), '{"flavour":"chocolate","layers":2}')
 
   // The other views show the same object.

@@ -146,7 +146,9 @@ test('attach: the main process, with the streams that its container has', async 
   await line(page, ' there')
   await shows(page, 'hello there')
   await shows(page, 'got hello there')
-  assert.match((await rows(page).innerText()).replaceAll('\u00a0', ' '), /^got hello there\s*$/m, 'lines begin at the left')
+  await line(page, 'again')
+  await shows(page, 'got again')
+  assert.match((await rows(page).innerText()).replaceAll('\u00a0', ' '), /^again\s*$/m, 'lines begin at the left')
 
   await attach('ticker')
   await state(page).getByText('This container takes no input').waitFor()

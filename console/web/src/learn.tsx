@@ -125,6 +125,7 @@ function StepView({ id, step, place, made, going, isMissing, load, done }: StepP
   const [results, setResults] = useState<Map<string, Result>>(new Map())
   const [opened, setOpened] = useState<string[]>([])
   const busy = useRef(false)
+  const ran = useRef(false)
   const heading = useRef<HTMLHeadingElement>(null)
   const ending = useRef(new AbortController())
   // The first step that is shown does not take the focus from the page.
@@ -137,6 +138,8 @@ function StepView({ id, step, place, made, going, isMissing, load, done }: StepP
   const events = useEvents(needed.length ? [] : step.follows?.(id) ?? opened)
   useEffect(() => { if (events.length) void load() }, [events.at(-1)?.id]) // a change can be of another client
   const exists = step.exists?.(made) ?? false
+  // The button has gone when the step has made what it makes.
+  useEffect(() => { if (exists && ran.current && document.activeElement === document.body) document.getElementById('next')?.focus() }, [exists])
   const calls = step.calls(id, made)
   const shown = new Map(calls.map(c => [keyOf(c), c]))
   for (const [key, { call }] of results) shown.set(key, call) // what was sent, not what would be sent now
@@ -144,19 +147,18 @@ function StepView({ id, step, place, made, going, isMissing, load, done }: StepP
   const run = async (some: Call[]) => {
     const { signal } = ending.current
     if (busy.current) return
-    busy.current = true
+    busy.current = ran.current = true
     const found: [string, Result][] = []
     for (const call of some) found.push([keyOf(call), await send(call)])
     const ok = found.every(([, result]) => isExpected(step, result))
+    const whole = some.at(-1) === calls.at(-1)
     if (step.name === 'definition' && ok) {
       for (let i = 0; i < 50 && !signal.aborted && !(await isServed(id)); i++) await pause(200, signal)
       void loadKinds()
     }
-    await done(ok)
+    await done(ok && whole)
     setResults(old => new Map([...old, ...found]))
     busy.current = false
-    // The button has gone, if the step has made what it makes.
-    requestAnimationFrame(() => { if (!signal.aborted && document.activeElement === document.body) document.getElementById('next')?.focus() })
   }
   const start = (call: Call) => (isWatch(call) ? setOpened([call.path]) : void run([call]))
   const log = events.length > 0 && <Events events={events} />
