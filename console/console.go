@@ -63,7 +63,7 @@ type Options struct {
 	// Closed rejects requests to API without a session. It is for an API that has the user's
 	// credentials itself. Default: such requests are passed on without credentials of a session.
 	Closed bool
-	// Provider logs users in who have no token at hand. It must be valid. Default: there is none.
+	// Provider logs users in. It must be valid. Default: users need a link or a bearer token.
 	Provider *Provider
 }
 

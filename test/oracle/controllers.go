@@ -131,8 +131,8 @@ func StartScheduler(config *rest.Config, dir string, log io.Writer) (*Component,
 	})
 }
 
-// startComponent starts this binary as the component that the variable stands for. Field managers and
-// user agents are named after the program.
+// startComponent starts this binary as the component that the variable stands for. Field managers
+// and user agents are named after the program.
 func startComponent(variable, program string, config *rest.Config, dir string, log io.Writer, flags []string) (*Component, error) {
 	kubeconfig, err := writeKubeconfig(config, dir, variable)
 	if err != nil {
