@@ -22,10 +22,8 @@ kubectl wait --for=condition=Established crd/foos.example.com
 
 // unfollowed are the pages that have commands and are not in guides, and why.
 var unfollowed = map[string]string{
-	"from-controller-runtime.md":   "kapok port builds the toolkit, which has tests of its own",
 	"getting-started.zh-CN.md":     "test/house compares it with getting-started.md",
 	"installing.md":                "needs a release, the Internet and root",
-	"performance.md":               "measures for minutes",
 	"releasing.md":                 "makes a release; .ci/run has the section release",
 	"replicas.md":                  "test/etcd/replicas follows it",
 	"testing.md":                   "needs the Internet",
@@ -200,6 +198,22 @@ END
 		after:   `kapok status demo`,
 	},
 	{
+		page:  "from-controller-runtime.md",
+		files: map[string]string{"package controllers": "copy.go"},
+		before: `cat >go.mod <<END
+module example.com/copy
+go 1.26.0
+END
+			cp $ROOT/go.sum .
+			go mod edit -require=sigs.k8s.io/controller-runtime@v0.25.0`,
+		skip: map[string]string{"rules:": "a part of a file"},
+		replace: [][2]string{
+			{"go get github.com/kapok-dev/kapok", "go mod edit -require=github.com/kapok-dev/kapok@v0.0.0 -replace=github.com/kapok-dev/kapok=$ROOT"},
+		},
+		after: `go vet ./...
+			! grep sigs.k8s.io/controller-runtime copy.go`,
+	},
+	{
 		page:      "getting-started.md",
 		needs:     []string{"curl"},
 		elsewhere: []string{"Your first custom resource", "Built-in kinds"},
@@ -280,6 +294,28 @@ END`,
 		},
 		after: `kubectl apply -f mapping.yaml
 			kapok image list | grep -E '^nginx +./bin/nginx +nginx$'`,
+	},
+	{
+		page:   "performance.md",
+		before: "kapok up",
+		skip: map[string]string{
+			"test/oracle/assets /tmp/real": "builds kube-apiserver",
+			"kapok generate deepcopy:headerFile=header.txt lifecycle:headerFile=header.txt ./...": "needs copies of modules",
+		},
+		replace: [][2]string{
+			// TestCommandsOfTests of test/house checks that these exist.
+			{"go test", ": go test"},
+			{"cd test/", ": cd test/"},
+			{"--duration 6s", "--duration 100ms"},
+			{"kapok bench --context other", ": --context other"}, // needs another cluster
+			{"kapok bench", "kapok bench --scale small --duration 100ms"},
+			{"FILE", data + "/kubeconfig"},
+			{"PID", "${running[up]}"},
+			{"--fsync-dir DIR", "--fsync-dir ."},
+			{"127.0.0.1:7443 &", "127.0.0.1:7443"},
+			{"$!", "${running[up]}"},
+			{"/var/tmp/bench", "~/bench"},
+		},
 	},
 	{
 		page:   "real-nodes.md",

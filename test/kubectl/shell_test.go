@@ -77,10 +77,11 @@ func newShell(t *testing.T) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output() // in the home by default
+	caches, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOCACHE").Output() // in the home by default
 	if err != nil {
 		t.Fatal(err)
 	}
+	modules, builds, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
 	s := &shell{T: t, dir: t.TempDir(), scratch: t.TempDir()}
 	first, second := freePort(t), freePort(t)
 	s.ports = strings.NewReplacer(":6443", ":"+first, ":7443", ":"+second)
@@ -90,7 +91,7 @@ func newShell(t *testing.T) *shell {
 		}
 	}
 	s.env = append(s.env, "HOME="+home, "SCRATCH="+s.scratch, "ROOT="+root, "KAPOK_LISTEN=127.0.0.1:"+first,
-		"GOMODCACHE="+strings.TrimSpace(string(modules)),
+		"GOMODCACHE="+modules, "GOCACHE="+builds,
 		"XDG_DATA_HOME="+filepath.Join(home, ".local", "share"), "XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
 		"XDG_CACHE_HOME="+filepath.Join(home, ".cache"), "XDG_STATE_HOME="+filepath.Join(home, ".local", "state"),
 		"PATH="+strings.Join([]string{bin, filepath.Join(home, ".local", "bin"), os.Getenv("PATH")}, string(os.PathListSeparator)))
