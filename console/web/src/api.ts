@@ -49,8 +49,12 @@ export async function request(path: string, init: RequestInit = {}, accept = 'ap
   throw new ApiError(response.status, status.reason ?? '', status.message ?? `${response.status} ${response.statusText}`, status.details?.causes)
 }
 
-export const get = async <T>(path: string, accept?: string, signal?: AbortSignal): Promise<T> =>
-  (await request(path, { signal }, accept)).json()
+/** Reads an object or a list. kube-apiserver writes the items of an empty list of metadata as null. */
+export const get = async <T>(path: string, accept?: string, signal?: AbortSignal): Promise<T> => {
+  const body = await (await request(path, { signal }, accept)).json()
+  if (body.items === null) body.items = []
+  return body
+}
 
 /** A resource that the server serves. */
 export interface Resource {
