@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/turns"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	internalscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
@@ -29,6 +30,10 @@ func (c *call) readBody() ([]byte, error) {
 	return c.data, c.dataErr
 }
 
+// firstBytes is the size of the first buffer of a body: new memory costs up to 1 us a KB, and
+// clients need not send what they announce.
+const firstBytes = 4 << 10
+
 // drainBody reads the body, up to Options.MaxBody. It reserves memory as the body arrives, not when
 // its length is announced.
 func (c *call) drainBody() ([]byte, error) {
@@ -39,9 +44,9 @@ func (c *call) drainBody() ([]byte, error) {
 	}
 	size := c.r.ContentLength
 	if size < 0 {
-		size = 512
+		size = firstBytes
 	}
-	data := make([]byte, 0, min(size, lightBody)+1)
+	data := make([]byte, 0, min(size, firstBytes)+1)
 	for {
 		n, err := c.r.Body.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
@@ -55,7 +60,7 @@ func (c *call) drainBody() ([]byte, error) {
 			// The client has disconnected, or the framing of the body is invalid.
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("cannot read the body of the request: %v", err))
 		case len(data) == cap(data):
-			grown := 2 * int64(cap(data))
+			grown := max(2*int64(cap(data)), lightBody)
 			if c.r.ContentLength >= 0 {
 				grown = min(grown, c.r.ContentLength+1)
 			}
@@ -63,9 +68,22 @@ func (c *call) drainBody() ([]byte, error) {
 			if err := c.room(grown); err != nil {
 				return nil, err
 			}
-			data = append(make([]byte, 0, grown), data...)
+			data = c.h.growers.enlarge(data, grown)
 		}
 	}
+}
+
+// growers are the requests that enlarge the buffer of their body, which takes up to 1 ms, since the
+// memory is new.
+type growers struct{ turns.Turns }
+
+// enlarge returns the same bytes with a larger capacity.
+func (g growers) enlarge(data []byte, size int64) []byte {
+	g.Take()
+	defer g.Give()
+	larger := make([]byte, size)
+	copy(larger, data)
+	return larger[:len(data)]
 }
 
 // bodyEncoding returns the encoding of the body: JSON if there is no Content-Type. The error is

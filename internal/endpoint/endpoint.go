@@ -53,6 +53,7 @@ import (
 	"github.com/kapok-dev/kapok/internal/connect"
 	"github.com/kapok-dev/kapok/internal/fairness"
 	"github.com/kapok-dev/kapok/internal/resource"
+	"github.com/kapok-dev/kapok/internal/turns"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -147,6 +148,7 @@ type Handler struct {
 	heavy     *fairness.Memory // places of heavy requests
 	bodies    *fairness.Memory // of bodies that are being read
 	exempted  *fairness.Memory // of bodies of requests that are exempt from limits
+	growers   growers          // bodies that are being read
 	unread    *fairness.Memory // of responses with slow clients
 	protobuf  sync.Map         // *resource.Definition: *atomic.Int64, its watches in protobuf
 
@@ -183,6 +185,7 @@ func New(opts Options) *Handler {
 		heavy:  fairness.NewMemory(int64(max(1, runtime.GOMAXPROCS(0)/2))),
 		unread: fairness.NewMemory(opts.RequestMemory / 2),
 	}
+	h.growers = growers{turns.New(1)}
 	bodies := max(opts.RequestMemory/4, 2*opts.MaxBody)
 	h.bodies, h.exempted = fairness.NewMemory(bodies), fairness.NewMemory(bodies)
 	h.origins, h.security = newOrigins(opts.Requests.AllowedOrigins), strings.Join(opts.Requests.TransportSecurity, "; ")

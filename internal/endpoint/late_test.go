@@ -65,6 +65,20 @@ func (l *lateBodies) wait() {
 	synctest.Wait()
 }
 
+// complete checks that a request of the same user is served beside late bodies, and then sends the
+// rest of these.
+func (l *lateBodies) complete(t *testing.T, bodies []io.WriteCloser) {
+	if w := l.do("POST", configMapPath, configMap("quick", ""), "Impersonate-User", "bob"); w.Code != 201 {
+		t.Errorf("beside many late bodies: %d %s", w.Code, w.Body)
+	}
+	for i, body := range bodies {
+		io.WriteString(body, configMap(fmt.Sprint("slow-", i), ""))
+		body.Close()
+		synctest.Wait()
+	}
+	l.requests.Wait()
+}
+
 func TestLateBodyHoldsNoSeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLateBodies(t)
@@ -122,15 +136,7 @@ func TestLateBodiesAreBounded(t *testing.T) {
 				t.Fatalf("%d bytes of late bodies are held", n)
 			}
 		}
-		if w := l.do("POST", configMapPath, configMap("quick", ""), "Impersonate-User", "bob"); w.Code != 201 {
-			t.Errorf("beside many late bodies: %d %s", w.Code, w.Body)
-		}
-		for i, body := range bodies {
-			io.WriteString(body, configMap(fmt.Sprint("slow-", i), ""))
-			body.Close()
-			synctest.Wait()
-		}
-		l.requests.Wait()
+		l.complete(t, bodies)
 		refused := 0
 		for _, answer := range answers {
 			switch answer.Code {
@@ -166,15 +172,7 @@ func TestLateLightBodiesAreBounded(t *testing.T) {
 				t.Fatalf("%d bytes of late bodies are held", n)
 			}
 		}
-		if w := l.do("POST", configMapPath, configMap("quick", ""), "Impersonate-User", "bob"); w.Code != 201 {
-			t.Errorf("beside many late bodies: %d %s", w.Code, w.Body)
-		}
-		for i, body := range bodies {
-			io.WriteString(body, configMap(fmt.Sprint("slow-", i), ""))
-			body.Close()
-			synctest.Wait()
-		}
-		l.requests.Wait()
+		l.complete(t, bodies)
 		for i, answer := range answers {
 			want := 201
 			if i >= fit {
@@ -186,6 +184,37 @@ func TestLateLightBodiesAreBounded(t *testing.T) {
 		}
 		if n := l.bodies.Used(); n != 0 {
 			t.Errorf("%d bytes are still counted", n)
+		}
+	})
+}
+
+// TestBodiesGrowInTurn checks that a body waits for its turn if it needs more than its first
+// buffer.
+func TestBodiesGrowInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLateBodies(t)
+		for range cap(l.growers.Turns) {
+			l.growers.Take()
+		}
+		large, answer := l.create()
+		go func() {
+			io.WriteString(large, strings.Repeat(" ", firstBytes)+configMap("large", ""))
+			large.Close()
+		}()
+		l.wait()
+		if w := l.do("POST", configMapPath, configMap("small", ""), "Impersonate-User", "bob"); w.Code != 201 {
+			t.Errorf("a small body: %d %s", w.Code, w.Body)
+		}
+		if w := l.do("GET", configMapPath+"/large", ""); w.Code != 404 {
+			t.Errorf("the large body without a turn: %d %s", w.Code, w.Body)
+		}
+		l.growers.Give()
+		l.requests.Wait()
+		if answer.Code != 201 {
+			t.Errorf("the large body: %d %s", answer.Code, answer.Body)
+		}
+		if n := len(l.growers.Turns); n != cap(l.growers.Turns)-1 {
+			t.Errorf("%d turns are taken, want %d", n, cap(l.growers.Turns)-1)
 		}
 	})
 }

@@ -140,7 +140,7 @@ func TestQuietKindExpires(t *testing.T) {
 // TestQuietKindExpiresOnDisk is TestQuietKindExpires with a journal that is compacted while memory
 // still holds all of the history.
 func TestQuietKindExpiresOnDisk(t *testing.T) {
-	s, err := Start(t.Context(), Options{DataDir: t.TempDir(), UnsafeNoFsync: true, HistoryAge: time.Millisecond})
+	s, err := Start(t.Context(), Options{DataDir: t.TempDir(), UnsafeNoFsync: true, HistoryAge: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

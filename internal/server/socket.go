@@ -214,7 +214,7 @@ func (s *socket) serve(h http.Handler, log *slog.Logger, failed func()) {
 	s.server.RetryAfter = s.retryAfter
 	s.server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return authn.ConnContext(ctx) }
 	s.server.BoundConnections(cmp.Or(s.serving.MaxStreams, transport.DefaultMaxStreams))
-	s.server.Start(tls.NewListener(transport.Yielding(s.listener), s.secure.Config()), failed)
+	s.server.Start(transport.Secure(s.listener, s.secure.Config()), failed)
 }
 
 // announce writes the kubeconfig. Programs wait for the file as a sign that the server is ready.
