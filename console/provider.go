@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -255,10 +256,8 @@ func (l *logins) scopes(offered []string) []string {
 		return append(scopes, l.provider.Scopes...)
 	}
 	for _, wanted := range []string{"profile", "email", "groups"} {
-		for _, scope := range offered {
-			if scope == wanted {
-				scopes = append(scopes, scope)
-			}
+		if slices.Contains(offered, wanted) {
+			scopes = append(scopes, wanted)
 		}
 	}
 	return scopes

@@ -402,6 +402,26 @@ test('logs: of all containers, as they come', { skip: elsewhere && 'its nodes ha
   session.verify()
 })
 
+test('logs: of all pods of a deployment, also of later ones', { skip: elsewhere && 'its nodes have no kubelets' }, async () => {
+  await server.kubectl(['-n', 'shop', 'create', 'deployment', 'mixers', '--image=nginx', '--replicas=2'])
+  const page = await open('apps/v1/deployments/mixers?ns=shop&tab=logs')
+  const lines = page.locator('.logs div')
+  const names = async () => new Set((await lines.locator('.tag').allInnerTexts()).map(name => name.trim()))
+  await until('lines of two pods', async () => (await names()).size === 2)
+  await look(page, 'logs-of-pods')
+  await server.kubectl(['-n', 'shop', 'scale', 'deployment', 'mixers', '--replicas=3'])
+  await until('lines of the third pod', async () => (await names()).size === 3)
+  const [one] = await names()
+  await page.getByRole('combobox', { name: 'Pod' }).selectOption(one)
+  await until('lines of one pod, without its name', async () => await lines.count() > 0 && (await names()).size === 0)
+  await page.getByLabel('Filter by text').fill('nothing like this')
+  await until('the filter', async () => await lines.count() === 0)
+  await page.reload()
+  await until('the pod of the address', async () => await page.getByRole('combobox', { name: 'Pod' }).inputValue() === one)
+  await server.kubectl(['-n', 'shop', 'delete', 'deployment', 'mixers'])
+  session.verify()
+})
+
 test('a list of 100,000 objects shows a few rows of them', async () => {
   const context = await session.context.newPage()
   // The rows come from the test, in chunks as the server sends them.

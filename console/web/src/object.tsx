@@ -5,9 +5,10 @@ import { ApiError, get, keyOf, pathOf, pause, watch, type KubeObject, type List,
 import { Dependents } from './dependents'
 import { EditView } from './edit'
 import { lazy } from './lazy'
-import { LogsView } from './logs'
+import { LogsOfPods, LogsView } from './logs'
 import { pathsOf } from './managed'
 import { Measured } from './measured'
+import { selectsPods } from './pods'
 import { Ports } from './ports'
 import { isProblem, problemsOf } from './problems'
 import { hrefOf, parameter, set } from './route'
@@ -16,7 +17,7 @@ import { age, instant, number, t, type Key } from './text'
 
 type Tab = 'details' | 'yaml' | 'schema' | 'graph' | 'time' | 'logs' | 'terminal' | 'events' | 'fields'
 const tabsOf = (r: Resource): Tab[] => [
-  'details', 'yaml', ...(keyOf(r) === 'customresourcedefinitions.apiextensions.k8s.io' ? (['schema'] as const) : []), ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(r.verbs.includes('watch') ? (['time'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs', 'terminal'] as const) : []), 'events', 'fields',
+  'details', 'yaml', ...(keyOf(r) === 'customresourcedefinitions.apiextensions.k8s.io' ? (['schema'] as const) : []), ...(r.namespaced || keyOf(r) === 'namespaces' ? (['graph'] as const) : []), ...(r.verbs.includes('watch') ? (['time'] as const) : []), ...(keyOf(r) === 'pods' ? (['logs', 'terminal'] as const) : []), ...(selectsPods(r) ? (['logs'] as const) : []), 'events', 'fields',
 ]
 
 /** Views with large libraries are loaded when they are shown. */
@@ -105,7 +106,7 @@ export function ObjectView(props: ObjectProps) {
             {tab === 'schema' && <DefinitionView resource={resource} object={object} />}
             {tab === 'graph' && <GraphView resource={resource} object={object} />}
             {tab === 'time' && <TimeView resource={resource} object={object} gone={gone} />}
-            {tab === 'logs' && <LogsView resource={resource} object={object} />}
+            {tab === 'logs' && (selectsPods(resource) ? <LogsOfPods resource={resource} object={object} /> : <LogsView object={object} />)}
             {tab === 'terminal' && <TerminalView resource={resource} object={object} />}
             {tab === 'events' && <Events object={object} />}
             {tab === 'fields' && <FieldOwners object={object} />}
