@@ -113,6 +113,9 @@ type Options struct {
 	// UpgradesByGet lets a client open a WebSocket to a pod that may get the subresource, as before
 	// Kubernetes 1.35. Default: it must be permitted to create it.
 	UpgradesByGet bool
+	// IgnoreUnsafeDelete ignores the option of deletions that is for objects which cannot be read, as
+	// before Kubernetes 1.37.
+	IgnoreUnsafeDelete bool
 	// WatchGrace is the time over which EndWatches spreads the ends of watches. Default: they end at
 	// once.
 	WatchGrace time.Duration
@@ -149,6 +152,7 @@ type Handler struct {
 	bodies    *fairness.Memory // of bodies that are being read
 	exempted  *fairness.Memory // of bodies of requests that are exempt from limits
 	growers   growers          // bodies that are being read
+	encoders  turns.Turns      // watches that begin
 	unread    *fairness.Memory // of responses with slow clients
 	protobuf  sync.Map         // *resource.Definition: *atomic.Int64, its watches in protobuf
 
@@ -185,7 +189,7 @@ func New(opts Options) *Handler {
 		heavy:  fairness.NewMemory(int64(max(1, runtime.GOMAXPROCS(0)/2))),
 		unread: fairness.NewMemory(opts.RequestMemory / 2),
 	}
-	h.growers = growers{turns.New(1)}
+	h.growers, h.encoders = growers{turns.New(1)}, turns.New(1)
 	bodies := max(opts.RequestMemory/4, 2*opts.MaxBody)
 	h.bodies, h.exempted = fairness.NewMemory(bodies), fairness.NewMemory(bodies)
 	h.origins, h.security = newOrigins(opts.Requests.AllowedOrigins), strings.Join(opts.Requests.TransportSecurity, "; ")

@@ -102,7 +102,9 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 			return nil, err
 		}
 	}
-	options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	if c.h.opts.IgnoreUnsafeDelete {
+		options.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	}
 	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options))
 }
 

@@ -205,6 +205,9 @@ func (c *call) delete() error {
 	if err != nil {
 		return err
 	}
+	if unsafeDelete(options) {
+		return c.deleteUnsafely()
+	}
 	ctx, cancel := c.context(c.h.requests.writeTimeout())
 	defer cancel()
 	result, err := c.h.store.Delete(ctx, c.writing(options, "", "", options.DryRun), options)
@@ -231,6 +234,9 @@ func (c *call) deleteCollection() error {
 	options, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if unsafeDelete(options) {
+		return errUnsafeCollection()
 	}
 	request := c.writing(options, "", "", options.DryRun)
 	request.Name = ""

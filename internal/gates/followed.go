@@ -8,6 +8,7 @@ const (
 	ManifestBasedAdmission   = "ManifestBasedAdmissionControlConfig"
 	MutatingAdmissionPolicy  = "MutatingAdmissionPolicy"
 	PodTopologyLabels        = "PodTopologyLabelsAdmission"
+	UnsafeDelete             = "AllowUnsafeMalformedObjectDeletion"
 	UpgradesNeedCreate       = "AuthorizePodWebsocketUpgradeCreatePermission"
 	WebhooksExcludeReviews   = "ExcludeAdmissionWebhookVirtualResources"
 )
@@ -52,7 +53,7 @@ const (
 // Followed returns the names of the gates whose values have an effect.
 func Followed() []string {
 	return []string{
-		Flagz, Statusz, ConstrainedImpersonation, ManifestBasedAdmission, MutatingAdmissionPolicy, PodTopologyLabels, UpgradesNeedCreate, WebhooksExcludeReviews,
+		Flagz, Statusz, ConstrainedImpersonation, ManifestBasedAdmission, MutatingAdmissionPolicy, PodTopologyLabels, UnsafeDelete, UpgradesNeedCreate, WebhooksExcludeReviews,
 		ClusterTrustBundleProjection, ContainerRestartRules, CSIServiceAccountTokenSecrets, DeploymentReplicaSetTerminatingReplicas,
 		DRAConsumableCapacity, DRADeviceBindingConditions, DRADeviceTaints, DRAExtendedResource, DRAPartitionableDevices, DRAStatusAuthorization, EnvFiles,
 		HostnameOverride, HPAConfigurableTolerance, HPAGeneration, HPAScaleToZero, ImageVolume, InPlaceInitContainers, InPlacePodLevelResources,

@@ -223,6 +223,7 @@ func newHandler(ctx context.Context, p parts) (_ handler, err error) {
 		WatchGrace:         p.options.ShutdownWatchGrace,
 		PlainImpersonation: !p.options.gates().Enabled(gates.ConstrainedImpersonation),
 		UpgradesByGet:      !p.options.gates().Enabled(gates.UpgradesNeedCreate),
+		IgnoreUnsafeDelete: !p.options.gates().Enabled(gates.UnsafeDelete),
 		Collectors:         collectors,
 		Audit:              auditor,
 		Ailments:           p.options.ailments,
