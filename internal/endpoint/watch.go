@@ -22,6 +22,8 @@ const (
 	// before the watch ends.
 	bookmarkEvery     = time.Minute
 	bookmarkBeforeEnd = 2 * time.Second
+	// manyEvents is the number of events from which on a watch waits for its turn to encode them.
+	manyEvents = 16
 )
 
 // watch serves the verb watch: a stream of events that ends with the client, the server or the
@@ -207,19 +209,36 @@ func (s *stream) tell(events []resource.WatchEvent) bool {
 	if s.table != nil {
 		s.table.now = time.Now()
 	}
-	for i := range events {
-		before := len(s.buf)
-		if err := s.append(&events[i]); err != nil {
+	for left := events; len(left) > 0; {
+		n, err := s.fill(left)
+		if err != nil {
 			s.fail(err)
 			return false
 		}
-		s.sizes.Observe(float64(len(s.buf) - before))
-		if len(s.buf) >= spillAbove && !s.send() {
+		if left = left[n:]; len(s.buf) >= spillAbove && !s.send() {
 			return false
 		}
 	}
 	s.told.Add(float64(len(events)))
 	return s.flush()
+}
+
+// fill encodes events up to spillAbove bytes, and returns their number. Those of a watch that
+// begins are encoded in turn, because hundreds of watches can begin at a time.
+func (s *stream) fill(events []resource.WatchEvent) (n int, err error) {
+	if len(events) >= manyEvents {
+		s.c.h.encoders.Take()
+		defer s.c.h.encoders.Give()
+	}
+	for n < len(events) && len(s.buf) < spillAbove {
+		before := len(s.buf)
+		if err := s.append(&events[n]); err != nil {
+			return n, err
+		}
+		s.sizes.Observe(float64(len(s.buf) - before))
+		n++
+	}
+	return n, nil
 }
 
 // bookmark sends the remaining events and a bookmark with the revision that the watch has reached.

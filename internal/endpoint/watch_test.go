@@ -329,3 +329,39 @@ func TestWatchErrors(t *testing.T) {
 	s.EndWatches()
 	s.must(429, "GET", widgetPath+"?watch=1", "") // informers retry later, without a new list
 }
+
+// TestWatchesBeginInTurn checks that a watch of many objects waits for its turn, and that one of a
+// few does not.
+func TestWatchesBeginInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.must(201, "POST", configMapPath, configMap("a", ""))
+		for range cap(s.encoders) {
+			s.encoders.Take()
+		}
+		c := s.client()
+		next := func(w *clientStream) <-chan event {
+			got := make(chan event, 1)
+			go func() {
+				_, e := w.next()
+				got <- e
+			}()
+			synctest.Wait()
+			return got
+		}
+		if got := next(s.watchStream(c, configMapPath+"?watch=1")); len(got) != 1 {
+			t.Error("a watch of one object waits for a turn")
+		}
+		for i := range manyEvents {
+			s.must(201, "POST", configMapPath, configMap(fmt.Sprint("b", i), ""))
+		}
+		many := next(s.watchStream(c, configMapPath+"?watch=1"))
+		if len(many) != 0 {
+			t.Error("a watch of many objects does not wait for a turn")
+		}
+		s.encoders.Give()
+		if e := <-many; e.Type != "ADDED" {
+			t.Errorf("with a turn: %+v", e)
+		}
+	})
+}
